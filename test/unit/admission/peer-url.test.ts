@@ -130,6 +130,7 @@ for (const [url, cluster, why] of AGAINST) {
 }
 
 t.test('a node name is opaque, but must fit into --initial-cluster and a line of a log', async (t) => {
-  for (const good of ['a', 'Controller 1', 'caf\u00e9', '\u{1f600}', 'x'.repeat(255)]) t.equal(whyBadNode(good), undefined, JSON.stringify(good))
-  for (const bad of ['', 'a=b', 'a,b', 'a\nb', 'a\u0000', 'a\u2028b', '\ud800', 'x'.repeat(256)]) t.type(whyBadNode(bad), 'string', JSON.stringify(bad))
+  const printable = (text: string) => encodeURI(text.replace(/\p{Cs}/u, '?'))
+  for (const good of ['a', 'Controller 1', 'caf\u00e9', '\u{1f600}', 'x'.repeat(255)]) t.equal(whyBadNode(good), undefined, printable(good))
+  for (const bad of ['', 'a=b', 'a,b', 'a\nb', 'a\u0000', 'a\u2028b', '\ud800', 'x'.repeat(256)]) t.type(whyBadNode(bad), 'string', printable(bad))
 })
