@@ -34,6 +34,11 @@ export function fail (kind: FailureKind, message: string, code?: number): { read
   return { ok: false, failure: { kind, message, code } }
 }
 
+/** True when a write that failed so may have been done all the same: only reading back tells. */
+export function isOutcomeUnknown (failure: Failure): boolean {
+  return failure.kind === 'ambiguous' || failure.kind === 'cancelled' || failure.kind === 'no-quorum' || failure.kind === 'internal'
+}
+
 /** Every call on etcd has a deadline; some can be given up earlier. */
 export interface CallOptions {
   readonly timeoutMs: number
