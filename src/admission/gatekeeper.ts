@@ -212,7 +212,8 @@ export function createGatekeeper (desk: Desk): Gatekeeper {
         letGo()
         answered.abort()
       })
-      const late = clock.sleep(options.holdMs + ANSWER_GRACE_MS, AbortSignal.any([answered.signal, options.hangUp])).then(() => {
+      const late = clock.sleep(options.holdMs + ANSWER_GRACE_MS, AbortSignal.any([answered.signal, options.hangUp])).then(async () => {
+        if (answered.signal.aborted) return inTime
         gaveUp.abort()
         return options.hangUp.aborted ? { kind: 'gone' as const } : last
       })
